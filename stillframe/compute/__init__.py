@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compute worker: freezes guests, and sees that none stays frozen."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compute worker without libvirt: logic, files, simulated guests."""
