@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from stillframe import threads  # noqa: F401

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schemas of the bare-metal dialect, one module a resource."""
