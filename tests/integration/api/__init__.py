@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API with the services that it runs beside."""

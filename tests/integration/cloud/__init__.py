@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All processes apart, as in production, and what can befall them."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compute worker on real guests, without API and database."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The receiver on real sockets, disks, mounts and image stores."""
