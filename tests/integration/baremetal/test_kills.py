@@ -111,20 +111,19 @@ def test_restarted(glance, mac, step):
             assert glance.images[image]['status'] == 'queued'
 
 
-@pytest.fixture(scope='module')
-def broker_and_database(rabbit, mariadb):
-    """A broker, and a database of this file."""
-    return rabbit.url, mariadb.create('baremetal')
-
-
 @pytest.fixture
-def cluster(broker_and_database, glance):
-    """Give a function that makes a site of an API and two conductors."""
-    url, database = broker_and_database
+def cluster(rabbit, mariadb, glance):
+    """Make a site for an API and conductors, with a database of its own.
+
+    In a common one, conductors that were killed at the end of the test
+    before pass for living ones until they have been silent for a while.
+    """
+    database = f'baremetal_{uuid.uuid4().hex}'
     with state_dir('bm') as folder, Site(
-            folder, database=database, transport=url,
+            folder, database=mariadb.create(database), transport=rabbit.url,
             images=GLANCE.format(url=glance.url), bandwidth=0) as made:
         yield made
+    mariadb.drop(database)
 
 
 @pytest.mark.parametrize('step', [*SLOW, *HELD])

@@ -240,10 +240,11 @@ def test_the_disk_of_the_host_is_full(new_bench, own_host):
         snapshot, name = bench.create()
         bench.write('b', 4)
         ballast = own_host.disks / 'ballast'
-        with ballast.open('wb') as file, contextlib.suppress(OSError):
+        with ballast.open('wb', buffering=0) as file, contextlib.suppress(
+                OSError):
+            # Unbuffered: closing it must not find that the disk is full.
             while True:
                 file.write(b'x' * 65536)
-                file.flush()
         bench.ask_delete(snapshot, None, None)
         failed(bench, snapshot, 'failed in the hypervisor')
         bench.check_chain(name, bench.base)
