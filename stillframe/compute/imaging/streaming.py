@@ -25,7 +25,7 @@ LOG = log.getLogger(__name__)
 # Bytes of one read. Larger ones were slower when measured: the data falls
 # out of the processor's cache between reading and digesting.
 _PIECE = 1 << 20
-_IN_FLIGHT = 2
+_AHEAD = 2
 
 
 class Interrupted(Exception):
@@ -117,7 +117,7 @@ def _try(socket: str, export: str, store: images.Store, image_id: str,
 
         def fetch(pieces: Iterable[tuple[int, int]]
                   ) -> Iterator[memoryview]:
-            return disk.read(checked(pieces), _IN_FLIGHT, images.LAG)
+            return disk.read(checked(pieces), _AHEAD, images.LAG)
 
         return store.upload(
             image_id, lambda: images.Lasting(layout.stream(fetch, _PIECE)),

@@ -3,6 +3,7 @@
 
 import contextlib
 import subprocess
+import time
 import uuid
 
 import libvirt
@@ -291,6 +292,27 @@ def test_a_guest_that_is_not_there(studio, glance):
     _, request_id = order(studio, Nobody)
     outcome = studio.outcome(request_id)
     assert (outcome['result'], outcome['reason']) == ('failed', 'gone')
+
+
+def test_a_slow_store_does_not_hold_the_guest(studio, glance, guest):
+    """To pause, QEMU waits until all that was read of it was taken."""
+    # On the disk that is sent first.
+    guest.run('dd if=/dev/urandom of=/data/vdb/blob bs=1M count=24 '
+              '2>/dev/null; sync', timeout=60)
+    _, request_id = held(studio, glance, guest)
+    worst = 0.0
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        began = time.monotonic()
+        guest.domain.suspend()
+        guest.domain.resume()
+        worst = max(worst, time.monotonic() - began)
+        # What comes between makes it wait for another piece.
+        guest.run('true')
+    assert worst < 3
+    glance.release()
+    assert studio.outcome(request_id)['result'] == 'success'
+    guest.run('rm /data/vdb/blob')
 
 
 @pytest.fixture

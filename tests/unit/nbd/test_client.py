@@ -16,6 +16,7 @@ import pytest
 
 from stillframe.nbd import client
 from stillframe.nbd import protocol
+from tests.lab.processes import wait_until
 
 MIB = 1 << 20
 
@@ -161,6 +162,73 @@ def test_abort_ends_a_read_that_waits(room):
             breaker.join()
         finally:
             os.kill(pid, 18)
+
+
+def test_answers_are_taken_while_nobody_uses_them(room):
+    """The server is rid of every answer, and is asked for no more."""
+    asked = []
+
+    def pieces():
+        for offset in range(0, 64 * MIB, MIB):
+            asked.append(offset)
+            yield offset, MIB
+
+    content = make_disk(room / 'disk', 64 * MIB, [(0, 64 * MIB)])
+    with served(room, room / 'disk') as (path, pid), client.Export(
+            path, 'vda', 0.3) as export:
+        reads = export.read(pieces(), 3, 2)
+        first = next(reads)
+        wait_until(lambda: len(asked) == 6, 10, 'the last to be asked for')
+        wait_until(lambda: not unread(path), 10, 'the answers to be taken')
+        # Longer than an answer may take: here nobody waits for one.
+        time.sleep(0.5)
+        assert len(asked) == 6
+        assert bytes(first) == content[:MIB]
+        assert b''.join(bytes(view) for view in reads) == content[MIB:]
+
+
+def unread(path):
+    """Tell whether a server has bytes that its client did not take."""
+    found = subprocess.run(
+        ['ss', '--no-header', '--unix', '--all', 'src', path], check=True,
+        capture_output=True, text=True).stdout
+    # Their columns: Netid, State, Recv-Q, Send-Q and more.
+    sent = [line.split()[3] for line in found.splitlines()
+            if line.split()[1] == 'ESTAB']
+    assert sent
+    return sent != ['0']
+
+
+@pytest.mark.parametrize('taken', (0, 1, 5))
+def test_a_read_that_is_given_up_leaves_no_thread(room, taken):
+    make_disk(room / 'disk', 64 * MIB, [(0, 64 * MIB)])
+    with served(room, room / 'disk') as (path, pid), client.Export(
+            path, 'vda', 60) as export:
+        reads = export.read(
+            (offset, MIB) for offset in range(0, 64 * MIB, MIB))
+        for _ in range(taken):
+            next(reads)
+        os.kill(pid, 19)
+        try:
+            begin = time.monotonic()
+            export.close()
+            assert time.monotonic() - begin < 5
+        finally:
+            os.kill(pid, 18)
+        assert 'nbd-reader' not in [
+            thread.name for thread in threading.enumerate()]
+
+
+def test_what_pieces_raise_is_raised(room):
+    def pieces():
+        yield 0, 512
+        raise OSError('no more')
+
+    make_disk(room / 'disk', MIB, [(0, MIB)])
+    with served(room, room / 'disk') as (path, _), client.Export(
+            path, 'vda', 60) as export, pytest.raises(
+                OSError, match='^no more$'):
+        list(export.read(pieces()))
 
 
 def test_silence_ends_a_read(room):
