@@ -272,17 +272,8 @@ class Volumes:
         Takes the attachments away first, so no compute endpoint is asked.
         Cinder's files are removed even where Cinder cannot do it.
         """
-        listed = self._service.attachments.list(
-            search_opts={"volume_id": volume_id})
-        for attachment in listed:
-            self._service.attachments.delete(attachment.id)
-        # An operation that waits for a compute endpoint ends when its
-        # snapshot is in error.
-        search = {"volume_id": volume_id}
-        for snapshot in self.client.volume_snapshots.list(
-                search_opts=search):
-            if snapshot.status in ("creating", "deleting"):
-                self.reset_snapshot(snapshot.id, "error")
+        wait_until(lambda: self._let_go(volume_id), TIMEOUT,
+                   f"volume {volume_id} to be let go", interval=0.2)
         self._delete(volume_id)
         deadline = time.monotonic() + TIMEOUT
         while (status := self.status(volume_id)) != "gone":
@@ -296,10 +287,29 @@ class Volumes:
         for path in self.cinder.share.glob(f"volume-{volume_id}*"):
             path.unlink(missing_ok=True)
 
+    def _let_go(self, volume_id: str) -> bool:
+        """Take away what holds a volume; tell whether that is done.
+
+        Cinder may be too busy for it: on SQLite, with a lock.
+        """
+        search = {"volume_id": volume_id}
+        try:
+            for attachment in self._service.attachments.list(
+                    search_opts=search):
+                self._service.attachments.delete(attachment.id)
+            # An operation that waits for a compute endpoint ends when its
+            # snapshot is in error.
+            for snapshot in self.client.volume_snapshots.list(
+                    search_opts=search):
+                if snapshot.status in ("creating", "deleting"):
+                    self.reset_snapshot(snapshot.id, "error")
+        except cinder_errors.ClientException:
+            return False
+        return True
+
     def _delete(self, volume_id: str) -> None:
         """Ask for a volume's end, if Cinder is ready to hear that."""
-        with contextlib.suppress(cinder_errors.NotFound,
-                                 cinder_errors.BadRequest):
+        with contextlib.suppress(cinder_errors.ClientException):
             self._admin.volumes.reset_state(volume_id, "available",
                                             attach_status="detached")
             self.client.volumes.delete(volume_id, cascade=True)

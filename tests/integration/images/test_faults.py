@@ -317,10 +317,13 @@ def test_a_slow_store_does_not_hold_the_guest(studio, glance, guest):
 
 @pytest.fixture
 def tiny(host):
-    """A file system of 2 MiB."""
+    """A file system of 8 MiB.
+
+    What the guest writes by itself must not fill it before it is to.
+    """
     path = host.path / 'tiny'
     path.mkdir()
-    subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=2m,mode=711',
+    subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=8m,mode=711',
                     'tmpfs', path], check=True)
     yield path
     subprocess.run(['umount', path], check=True)
@@ -329,6 +332,10 @@ def tiny(host):
 
 def test_a_guest_that_finds_no_room_goes_on(host, guest, glance, tiny):
     """QEMU pauses a guest whose old data has nowhere to go."""
+    # Zeroes would take no room.
+    write = ('dd if=/dev/urandom of=/data/vda/blob bs=1M count=24 '
+             'conv=notrunc 2>/dev/null; sync')
+    guest.run(write, timeout=90)
     with studio_beside(
             host, images={'store': 'glance', 'scratch_path': tiny,
                           'scratch_reserve': 0, 'silence_timeout': 60},
@@ -337,8 +344,7 @@ def test_a_guest_that_finds_no_room_goes_on(host, guest, glance, tiny):
         studio.store = images.connect(glance_settings(glance.url))
         _, request_id = held(studio, glance, guest)
         try:
-            guest.run('dd if=/dev/zero of=/data/vda/blob bs=1M count=12 '
-                      'conv=notrunc 2>/dev/null; sync', timeout=90)
+            guest.run(write, timeout=90)
         except LabError as exc:
             raise AssertionError(
                 (guest.domain.state(), guest.domain.diskErrors(),
@@ -355,7 +361,7 @@ def test_a_guest_that_finds_no_room_goes_on(host, guest, glance, tiny):
 def test_a_host_without_room_is_asked_for_none(host, guest, tiny, glance):
     with studio_beside(
             host, images={'store': 'glance', 'scratch_path': tiny,
-                          'scratch_reserve': 8},
+                          'scratch_reserve': 16},
             glance={'auth_type': 'none',
                     'endpoint_override': glance.url}) as studio:
         studio.store = images.connect(glance_settings(glance.url))
