@@ -109,15 +109,11 @@ def _try(socket: str, export: str, store: images.Store, image_id: str,
             data.mark(offset, length)
         layout = writer.Layout(data)
 
-        def checked(pieces: Iterable[tuple[int, int]]
-                    ) -> Iterator[tuple[int, int]]:
-            for piece in pieces:
-                bounds.check()
-                yield piece
-
         def fetch(pieces: Iterable[tuple[int, int]]
                   ) -> Iterator[memoryview]:
-            return disk.read(checked(pieces), _AHEAD, images.LAG)
+            for data in disk.read(pieces, _AHEAD, images.LAG):
+                bounds.check()
+                yield data
 
         return store.upload(
             image_id, lambda: images.Lasting(layout.stream(fetch, _PIECE)),

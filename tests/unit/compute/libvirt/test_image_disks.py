@@ -54,10 +54,12 @@ def test_a_label_says_as_whom_qemu_runs():
 
 def test_a_process_says_as_whom_qemu_runs():
     # A shell that waits by itself: another program in its place would have
-    # other arguments.
-    with subprocess.Popen(['sh', '-c', 'read line', '-uuid', UUID, 'more'],
-                          stdin=subprocess.PIPE) as process:
+    # other arguments. Until it speaks, it may have none yet.
+    with subprocess.Popen(
+            ['sh', '-c', 'echo here; read line', '-uuid', UUID, 'more'],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
+            assert process.stdout.readline() == b'here\n'
             assert image_disks.owner(domain()) == (os.getuid(), os.getgid())
         finally:
             process.kill()
