@@ -81,7 +81,8 @@ class FolderStore:
         try:
             passage = digesting.Passage(source(), _ALGORITHM, progress)
             flushed = 0
-            with open(handle, 'wb', buffering=0) as file:
+            with contextlib.closing(passage), open(
+                    handle, 'wb', buffering=0) as file:
                 for piece in passage:
                     with _told():
                         _write_all(file.fileno(), piece)

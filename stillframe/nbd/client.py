@@ -57,10 +57,6 @@ class Export:
         self._end()
         self._wire.close()
 
-    def abort(self) -> None:
-        """Break the connection from another thread: reads end at once."""
-        self._wire.abort()
-
     # -- handshake ---------------------------------------------------------
 
     def _shake_hands(self, name: str) -> None:
@@ -142,7 +138,7 @@ class Export:
         extents: list[tuple[int, int]] = []
         while True:
             flags, kind, answered, size = self._wire.chunk()
-            if answered != cookie or size > protocol.MAX_SMALL:
+            if answered != cookie or size > protocol.MAX_STATUS_REPLY:
                 raise self._wire.bad('an answer that was not asked for.')
             data = self._wire.take(size)
             self._wire.check(kind, data, offset)

@@ -57,6 +57,9 @@ REPLY_ERROR_BIT = 1 << 15
 MAX_READ = 32 * 1024 * 1024
 #: Longest range that one question for block status covers here.
 MAX_STATUS = 1 << 30
+#: Longest answer to that: QEMU gives at most so many extents of 8 bytes
+#: (NBD_MAX_BLOCK_STATUS_EXTENTS in its nbd/server.c), behind 4 bytes.
+MAX_STATUS_REPLY = 4 + 8 * (1 << 17)
 #: A server has no reason to send option replies or chunks of other kinds
 #: that are longer.
 MAX_SMALL = 1 << 20

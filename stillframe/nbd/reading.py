@@ -81,9 +81,13 @@ class Reader:
             self._thread.start()
         found = self._ready.get()
         self._over = not isinstance(found, Read)
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        try:
+            if isinstance(found, BaseException):
+                raise found
+            return found
+        finally:
+            # An error would keep itself, and the buffers, by this frame.
+            del found
 
     def end(self) -> None:
         """End the thread; before the last piece, this breaks the connection.
@@ -96,6 +100,8 @@ class Reader:
         self._free.put(None)
         if self._thread.ident is not None:
             self._thread.join(_END)
+        # An error in it would keep the buffers.
+        self._ready = queue.SimpleQueue()
 
     def give_back(self, read: Read) -> None:
         """Let the room of a piece be used again."""
@@ -107,6 +113,8 @@ class Reader:
         try:
             self._work()
         except BaseException as exc:  # noqa: BLE001
+            # The server has to be rid of what nobody will take now.
+            self._wire.abort()
             # To whoever takes the pieces, who is in another thread.
             self._ready.put(exc)
         else:
@@ -165,8 +173,8 @@ class Reader:
         else:
             self._wire.check(kind, self._wire.take(size), read.offset)
         if flags & protocol.REPLY_FLAG_DONE:
-            # What a chunk did not fill would be what an earlier read left
-            # in the buffer.
+            # What no chunk filled would be what an earlier read left in the
+            # buffer. That chunks do not overlap is left to the server.
             if read.left:
                 raise self._wire.bad(f'{read.left} bytes of what was read '
                                      f'at {read.offset} are missing.')

@@ -53,11 +53,13 @@ class Wire:
 
     @contextlib.contextmanager
     def told(self) -> Iterator[None]:
-        """Say of an operating-system error what it happened to."""
+        """Say of an error what it happened to."""
         try:
             yield
         except OSError as exc:
             raise NBDError(f'{self._what} cannot be read: {exc}') from exc
+        except struct.error as exc:
+            raise self.bad('a reply is garbled.') from exc
 
     def bad(self, text: str) -> NBDError:
         """Give the error that something is wrong with what came."""

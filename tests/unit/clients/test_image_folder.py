@@ -4,6 +4,7 @@
 import json
 import os
 import pathlib
+import threading
 import uuid
 
 import pytest
@@ -55,9 +56,13 @@ class TestFolder(image_store.StoreContract):
             raise OSError(28, os.strerror(28))
 
         monkeypatch.setattr(os, 'write', full)
-        with pytest.raises(images.StoreUnavailable, match='No space'):
+        with pytest.raises(
+                images.StoreUnavailable, match='No space') as error:
             store.upload(record.id, lambda: self.pieces(image),
                          len(image), id)
         monkeypatch.undo()
+        # While the error is kept, nothing but an end ends the digesting.
+        assert 'digest_0' not in [
+            thread.name for thread in threading.enumerate()], error
         assert store.status(record.id) == 'queued'
         store.delete(record.id)
