@@ -15,7 +15,6 @@ OPTION_REPLY = struct.Struct('>QIII')
 FLAG_FIXED_NEWSTYLE = 1
 FLAG_NO_ZEROES = 2
 
-OPT_ABORT = 2
 OPT_GO = 7
 OPT_STRUCTURED_REPLY = 8
 OPT_SET_META_CONTEXT = 10
@@ -30,7 +29,6 @@ INFO_BLOCK_SIZE = 3
 
 #: The context that tells holes and zeroes from data.
 BASE_ALLOCATION = b'base:allocation'
-STATE_HOLE = 1
 STATE_ZERO = 2
 
 # Transmission.
@@ -39,7 +37,6 @@ SIMPLE_REPLY_MAGIC = 0x67446698
 STRUCTURED_REPLY_MAGIC = 0x668E33EF
 REQUEST = struct.Struct('>IHHQQI')
 MAGIC = struct.Struct('>I')
-SIMPLE_REPLY = struct.Struct('>IQ')           # after the magic
 STRUCTURED_REPLY = struct.Struct('>HHQI')     # after the magic
 
 CMD_READ = 0
@@ -47,7 +44,6 @@ CMD_DISC = 2
 CMD_BLOCK_STATUS = 7
 
 REPLY_FLAG_DONE = 1
-REPLY_NONE = 0
 REPLY_OFFSET_DATA = 1
 REPLY_OFFSET_HOLE = 2
 REPLY_BLOCK_STATUS = 5

@@ -9,6 +9,7 @@ a reset of a disk, or the end of a job (nbd_drained_poll in QEMU's
 nbd/server.c).
 """
 
+import bisect
 from collections import deque
 from collections.abc import Iterable
 import dataclasses
@@ -28,12 +29,14 @@ class Read:
     """One read on its way.
 
     :ivar left: bytes that have not come yet.
+    :ivar filled: begin and end, in the view, of what has come; ascending.
     """
 
     offset: int
     buffer: bytearray
     view: memoryview
     left: int
+    filled: list[tuple[int, int]] = dataclasses.field(default_factory=list)
     done: bool = False
 
 
@@ -174,7 +177,7 @@ class Reader:
             self._wire.check(kind, self._wire.take(size), read.offset)
         if flags & protocol.REPLY_FLAG_DONE:
             # What no chunk filled would be what an earlier read left in the
-            # buffer. That chunks do not overlap is left to the server.
+            # buffer.
             if read.left:
                 raise self._wire.bad(f'{read.left} bytes of what was read '
                                      f'at {read.offset} are missing.')
@@ -186,7 +189,14 @@ class Reader:
         """Give the part of a read's buffer that a chunk is for."""
         where = struct.unpack(
             '>Q', at or self._wire.take(8))[0] - read.offset
-        if where < 0 or where + length > len(read.view):
+        end = where + length
+        if where < 0 or end > len(read.view):
             raise self._wire.bad('an answer that was not asked for.')
+        # One that came twice would stand for another that did not come.
+        place = bisect.bisect(read.filled, (where, end))
+        if any(begun < end and where < ended for begun, ended
+               in read.filled[max(0, place - 1):place + 1]):
+            raise self._wire.bad('an answer that came twice.')
+        read.filled.insert(place, (where, end))
         read.left -= length
-        return read.view[where:where + length]
+        return read.view[where:end]

@@ -355,6 +355,12 @@ def test_a_garbled_handshake(room, answer, message):
     (chunk(1, bytes(8) + b'x' * 500), '12 bytes'),
     (chunk(0, b''), '512 bytes'),
     (chunk(1, bytes(8) + b'x' * 513), 'not asked for'),
+    # Half of it twice, and the other half never.
+    (2 * chunk(1, bytes(8) + b'x' * 256, done=False), 'came twice'),
+    (chunk(1, struct.pack('>Q', 256) + b'x' * 256, done=False)
+     + chunk(2, struct.pack('>QI', 100, 200)), 'came twice'),
+    (chunk(1, bytes(8) + b'x' * 300, done=False)
+     + chunk(1, struct.pack('>Q', 299) + b'x' * 213), 'came twice'),
     (chunk(1, struct.pack('>Q', 512) + b'x' * 512), 'not asked for'),
     (chunk(2, struct.pack('>QI', 0, 1024)), 'not asked for'),
     (chunk(1, bytes(8) + b'x' * 512, cookie=9), 'not asked for'),
